@@ -23,20 +23,28 @@ def wait_for(
     terminal: TextIO,
     text: str,
     step: float = STEP,
+    piped: bool = False,
 ) -> T | None:
-    """What ``look`` finds at last; None when it found nothing in so many seconds."""
+    """What ``look`` finds at last; None when it found nothing in so many seconds.
+
+    :param piped: whether to say that it takes a while where no terminal is, too
+    """
     start = clock()
     with ExitStack() as stack:
-        spinning = False
+        told = False
         while (found := look()) is None:
             waited = clock() - start
             if waited >= seconds:
                 return None
-            if waited >= SLOW and not spinning and terminal.isatty():
+            if waited >= SLOW and not told and terminal.isatty():
                 from rich.console import Console
 
                 stack.enter_context(Console(file=terminal).status(text))
-                spinning = True
+                told = True
+            elif waited >= SLOW and not told and piped:
+                terminal.write(f"{text}\n")
+                terminal.flush()
+                told = True
             sleep(step)
         return found
 

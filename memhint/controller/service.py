@@ -57,6 +57,7 @@ class ControllerService:
             signal.signal(number, self._on_signal)
         options = self._conf.store
         store = open_store(options.url, keep=Keep.of(options), domain_keep=DomainKeep.of(options))
+        tell_of_disk(options.url)
         # A batch is hundreds of thousands of records without a circle among them, and looking for circles takes as
         # long as reading them.
         gc.freeze()
@@ -116,6 +117,14 @@ class ControllerService:
 def run(conf: cfg.ConfigOpts) -> int:
     """Run a controller until it is told to stop; the process's exit code."""
     return ControllerService(conf).run()
+
+
+def tell_of_disk(url: str) -> None:
+    """Warn who has left the store as it is on one host: nothing goes wrong before a second controller is started."""
+    if url.startswith("sqlite"):
+        LOG.warning(
+            "[store] url is a file, which keeps the fleet on this disk; a second controller needs a database server"
+        )
 
 
 def follower_of(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:

@@ -57,5 +57,8 @@ def refusal(host: HostSummary, size: int) -> Refusal | None:
     if not host.admitting:
         return Refusal(Unfit.PRESSURE, host.detail or "it is under memory pressure")
     if host.headroom < size:
-        return Refusal(Unfit.HEADROOM, f"{mib(size)} MiB are asked for, {mib(host.headroom)} MiB may be promised")
+        return Refusal(
+            Unfit.HEADROOM,
+            f"{mib(size)} MiB with QEMU's overhead are asked for, {mib(host.headroom)} MiB may be promised",
+        )
     return None

@@ -100,6 +100,7 @@ examples:
                     terminal=self.app.stderr,
                     text="waiting for the agent…",
                     step=_STEP,
+                    piped=True,
                 )
             return settled or client.one_reclaim(number)
         except ClientError as error:

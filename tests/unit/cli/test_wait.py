@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
         return self._tty
 
 
-def wait(until: float, seconds: float, *, tty: bool) -> tuple[str | None, str]:
+def wait(until: float, seconds: float, *, tty: bool, piped: bool = False) -> tuple[str | None, str]:
     clock, terminal = Clock(), Terminal(tty)
     found = wait_for(
         lambda: "found" if clock.now >= until else None,
@@ -26,6 +26,7 @@ def wait(until: float, seconds: float, *, tty: bool) -> tuple[str | None, str]:
         sleep=clock.sleep,
         terminal=terminal,
         text="waiting",
+        piped=piped,
     )
     return found, terminal.getvalue()
 
@@ -47,6 +48,11 @@ def test_a_long_wait_says_so_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_long_wait_says_nothing_into_a_file() -> None:
     assert wait(5, 10, tty=False) == ("found", "")
+
+
+def test_what_may_take_a_minute_says_so_once_into_a_file_too() -> None:
+    assert wait(1.5, 10, tty=False, piped=True) == ("found", "")
+    assert wait(5, 10, tty=False, piped=True) == ("found", "waiting\n")
 
 
 @pytest.mark.parametrize("tty", [True, False])

@@ -86,3 +86,9 @@ def test_nothing_is_placed_where_it_does_not_fit_and_nothing_is_left_that_fits(
     assert found.placed == min(count, sum(one.slots for one in found.hosts))
     assert place(list(reversed(hosts)), memory, count, overhead) == found
     assert place(hosts, memory, count + 1, overhead).placed >= found.placed
+
+
+def test_a_refusal_says_that_more_than_the_memory_is_asked_for() -> None:
+    found = place([host("a", GIB)], GIB, 1, 128 << 20).hosts[0].refusal
+    assert found is not None
+    assert found.detail == "1152 MiB with QEMU's overhead are asked for, 1024 MiB may be promised"
