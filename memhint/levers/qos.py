@@ -91,7 +91,7 @@ class QosLever:
     def undo(self) -> Verdict:
         """Put back all that is still as memhint set it; ``conflict`` where somebody set something else meanwhile."""
         work = Pass(self._root, self._host_boot, self._ledger.all())
-        if not work.marks:
+        if not (work.of_vms() or work.shared()):
             return Verdict(Answer.UNCHANGED)
         left = self._forget(work, set())
         verdicts = [left.get(mark.instance) or self._put_back(mark, work) for mark in work.of_vms()]
@@ -140,7 +140,7 @@ class QosLever:
 
     def _write(self, change: Change, work: Pass) -> None:
         mark = Mark(change.subject, change.knob, change.before, change.after, change.instance, self._now())
-        older = work.marks.get((change.subject, change.knob))
+        older = work.known(change.subject, change.knob)
         if older is not None and (older.instance != mark.instance or not explained(older, mark.before)):
             # of another life, or somebody set another value since: that is what is to be put back one day
             self._drop(older, work)
@@ -152,7 +152,7 @@ class QosLever:
 
     def _keep(self, mark: Mark, work: Pass) -> None:
         self._ledger.put(mark)
-        work.marks[(mark.subject, mark.knob)] = self._ledger.get(mark.subject, mark.knob) or mark
+        work.keep(self._ledger.get(mark.subject, mark.knob) or mark)
 
     def _set(self, path: str, text: str) -> None:
         """Write and read back.
@@ -171,7 +171,7 @@ class QosLever:
             kept = (OOM_KNOB, MIN + OF, SWAP_MAX + OF)
         elif target.qos is not QosClass.BURSTABLE:
             kept = (OOM_KNOB,)
-        found = [mark for mark in work.of_vms() if mark.subject == target.domain.uuid]
+        found = work.of(target.domain.uuid)
         released = [mark for mark in found if not mark.knob.startswith(kept)] if kept else found
         if dry_run:
             return [f"{mark.knob} back to {mark.before}" for mark in released]
@@ -206,13 +206,13 @@ class QosLever:
 
     def _settle(self, work: Pass) -> list[Verdict]:
         """Lower the cgroups above VMs to what is still needed of them; what did not go well."""
-        verdicts = []
+        verdicts, needed = [], work.above_guaranteed()
         for mark in work.shared():
             path = mark.knob.partition(OF)[2]
             try:
                 if mark.instance != work.cgroup(path):
                     self._drop(mark, work)  # made again since, without memhint's setting
-                elif work.protects_below(path):
+                elif path in needed:
                     self._lower(mark, path, work)
                 else:
                     verdicts.append(self._put_back(mark, work))
@@ -253,9 +253,9 @@ class QosLever:
 
     def _drop(self, mark: Mark, work: Pass) -> None:
         self._ledger.remove(mark.subject, mark.knob)
-        work.marks.pop((mark.subject, mark.knob), None)
+        work.drop(mark)
 
 
 def _turn(target: QosTarget, work: Pass) -> tuple[bool, str]:
-    held = any(mark.subject == target.domain.uuid and mark.knob.startswith(MIN) for mark in work.of_vms())
+    held = any(mark.knob.startswith(MIN) for mark in work.of(target.domain.uuid))
     return not held, target.domain.uuid

@@ -41,7 +41,10 @@ class Pass:
         """:param host_boot: names this boot of the host; marks of another one are void"""
         self._root = root
         self._host_boot = host_boot
-        self.marks = {(mark.subject, mark.knob): mark for mark in marks if is_qos(mark)}
+        self._marks: dict[str, dict[str, Mark]] = {}  # by subject, for there may be many VMs
+        for mark in marks:
+            if is_qos(mark):
+                self.keep(mark)
         self.held: set[str] = set()  # cgroups of VMs that are guaranteed as of this pass
         self.released = False  # something of a VM was put back, and the cgroups above it are not lowered yet
         self._mins: dict[str, int] = {}
@@ -49,8 +52,20 @@ class Pass:
 
     def mark(self, subject: str, knob: str, instance: str) -> Mark | None:
         """The mark of this very process or cgroup."""
-        found = self.marks.get((subject, knob))
+        found = self.known(subject, knob)
         return found if found is not None and found.instance == instance else None
+
+    def known(self, subject: str, knob: str) -> Mark | None:
+        """The mark of whatever process or cgroup there was."""
+        return self._marks.get(subject, {}).get(knob)
+
+    def keep(self, mark: Mark) -> None:
+        """A mark is another now, or new."""
+        self._marks.setdefault(mark.subject, {})[mark.knob] = mark
+
+    def drop(self, mark: Mark) -> None:
+        """A mark is not there any more."""
+        self._marks.get(mark.subject, {}).pop(mark.knob, None)
 
     def cgroup(self, path: str) -> str:
         """The instance of a cgroup that several VMs share: one that is made again has another.
@@ -59,19 +74,25 @@ class Pass:
         """
         return f"{self._host_boot}:{self._root.inode(path)}"
 
+    def of(self, subject: str) -> list[Mark]:
+        """The marks of one VM, or those of `CGROUPS`."""
+        return list(self._marks.get(subject, {}).values())
+
     def of_vms(self) -> list[Mark]:
-        """The marks of VMs."""
-        return [mark for mark in self.marks.values() if mark.subject != CGROUPS]
+        """The marks of all VMs: not to be asked for once per VM."""
+        return [mark for subject in self._marks if subject != CGROUPS for mark in self.of(subject)]
 
     def shared(self) -> list[Mark]:
-        """The marks of cgroups above VMs, the deepest first."""
-        found = [mark for mark in self.marks.values() if mark.subject == CGROUPS]
-        return sorted(found, key=lambda mark: -mark.knob.count("/"))
+        """The marks of cgroups above VMs, the deepest first. There may be one per VM."""
+        return sorted(self.of(CGROUPS), key=lambda mark: -mark.knob.count("/"))
 
-    def protects_below(self, path: str) -> bool:
-        """Whether a VM in this cgroup is guaranteed: as of this pass, or by the mark of an earlier one."""
-        known = [*self.held, *(file_of(mark) for mark in self.of_vms())]
-        return any(one.startswith(f"{path}/") for one in known)
+    def above_guaranteed(self) -> set[str]:
+        """The cgroups above VMs that are guaranteed: as of this pass, or by the mark of an earlier one."""
+        found: set[str] = set()
+        for path in [*self.held, *map(file_of, self.of_vms())]:
+            while (path := dirname(path)) not in found and path not in ("", "/"):
+                found.add(path)
+        return found
 
     def min(self, path: str) -> int:
         """memory.min of a cgroup.

@@ -15,6 +15,7 @@ from lab.memory_ledger import MemoryLedger
 from memhint.kernel.errors import WriteRejected
 from memhint.kernel.root import KernelRoot
 from memhint.levers.qos import QosLever
+from memhint.levers.qos_pass import Pass
 from memhint.levers.qos_wish import QosTarget
 from memhint.objects.lever import Observed
 from memhint.objects.policy import QosClass
@@ -79,6 +80,33 @@ def test_what_holds_already_is_not_written_again(host: Host) -> None:
         (Answer.UNCHANGED, Observed.ON)
     ] * 2
     assert (states["c"].verdict.answer, states["c"].observed) == (Answer.UNCHANGED, Observed.OFF)
+
+
+@pytest.mark.parametrize("qos", ["guaranteed", "best-effort", "burstable"])
+@pytest.mark.parametrize("first", [True, False])
+def test_all_marks_are_walked_as_often_for_many_vms_as_for_few(
+    host: Host, qos: str, first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a cycle of a host with thousands of VMs takes seconds."""
+    walks: list[int] = []
+
+    def counted(walk):
+        def walked(work: Pass):
+            walks.append(1)
+            return walk(work)
+
+        return walked
+
+    for name in ("of_vms", "shared"):
+        monkeypatch.setattr(Pass, name, counted(getattr(Pass, name)))
+    for number in range(50):
+        host.vm(f"v{number}", 100 + number)
+    classes = dict.fromkeys(host.domains, qos)
+    if not first:
+        host.bring(**classes)
+        walks.clear()
+    host.bring(**classes)
+    assert len(walks) <= 6
 
 
 def test_levels_above_hold_the_sum_of_what_is_below(host: Host) -> None:
