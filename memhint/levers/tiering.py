@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
@@ -180,26 +179,25 @@ class TieringLever(HostLever[TieringPlan]):
         if tiers is None or refusal is not None:
             assert refusal is not None
             return PassResult(dict.fromkeys(members, refusal), refusal)
-        with ExitStack() as opened:
-            work, began = Pass(tiers, opened), self._cpu()
-            fast = sum(node.total for node in numa_nodes(self._root) if node.node in tiers.fast)
-            too_much = beyond(members, fast)
-            self._forget({one.process.instance for one in domains if one.process is not None})
-            for one in domains:
-                share = members.get(one.uuid)
-                if share is None:
-                    continue
-                if too_much is not None and share.least:
-                    work.verdicts[one.uuid] = Verdict(Answer.REFUSED, Reason.LIMITS, too_much)
-                    continue
-                self._look_at(one, share, heat.get(one.uuid), work)
-            most = int(self._settings.rate * self._settings.patience)
-            limits = MoveLimits(most, self._settings.hot, self._settings.cold, self._settings.exchange)
-            moves = choose(tuple(work.memory.values()), tiers, limits)
-            self._looking = self._cpu() - began
-            if dry_run:
-                return foretold(moves, work)
-            return self._carried(moves, work)
+        work, began = Pass(tiers), self._cpu()
+        fast = sum(node.total for node in numa_nodes(self._root) if node.node in tiers.fast)
+        too_much = beyond(members, fast)
+        self._forget({one.process.instance for one in domains if one.process is not None})
+        for one in domains:
+            share = members.get(one.uuid)
+            if share is None:
+                continue
+            if too_much is not None and share.least:
+                work.verdicts[one.uuid] = Verdict(Answer.REFUSED, Reason.LIMITS, too_much)
+                continue
+            self._look_at(one, share, heat.get(one.uuid), work)
+        most = int(self._settings.rate * self._settings.patience)
+        limits = MoveLimits(most, self._settings.hot, self._settings.cold, self._settings.exchange)
+        moves = choose(tuple(work.memory.values()), tiers, limits)
+        self._looking = self._cpu() - began
+        if dry_run:
+            return foretold(moves, work)
+        return self._carried(moves, work)
 
     def _look_at_host(self, domains: Sequence[DomainObservation]) -> tuple[Tiers | None, Verdict | None]:
         try:
@@ -268,14 +266,14 @@ class TieringLever(HostLever[TieringPlan]):
                 detail = "it has no memory of its own that could be moved: it is shared, or of a file"
                 work.verdicts[one.uuid] = Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
                 return
-            mover = work.opened.enter_context(PageMover(self._root, instance))
-            lying = tuple(where(mover, bounds.spans))
+            with PageMover(self._root, instance) as mover:  # a pass over all VMs holds none of them
+                lying = tuple(where(mover, bounds.spans))
         except KernelInterfaceError as error:
             work.verdicts[one.uuid] = failed(error)
             return
         home_ = frozenset[int]() if one.facts.numa_strict else bounds.home & nodes
         work.memory[one.uuid] = VmMemory(one.uuid, pieces_of(lying, heat), nodes, share, home_)
-        work.movers[one.uuid], work.pids[one.uuid] = mover, pid
+        work.instances[one.uuid], work.pids[one.uuid] = instance, pid
         if heat is None and work.tiers.slow:
             work.blind[one.uuid] = unread(one)
 
@@ -303,7 +301,7 @@ class TieringLever(HostLever[TieringPlan]):
             patience=self._settings.patience,
             stop=self._stopped.is_set,
         )
-        done = carrier.carry(moves, work.movers)
+        done = carrier.carry(moves, lambda uuid: PageMover(self._root, work.instances[uuid]))
         for uuid, memory in work.memory.items():
             work.verdicts[uuid] = verdict_of(done.get(uuid, Done()), memory, work)
         size = sum(one.bytes for one in done.values())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Protocol
 
@@ -73,8 +75,12 @@ class Carrier:
         self._patience = patience
         self._stop = stop
 
-    def carry(self, moves: Sequence[Move], movers: Mapping[str, Mover]) -> dict[str, Done]:
-        """In this order: what makes room for a promotion is done before it."""
+    def carry(self, moves: Sequence[Move], held: Callable[[str], AbstractContextManager[Mover]]) -> dict[str, Done]:
+        """In this order: what makes room for a promotion is done before it.
+
+        :param held: a VM's process, held while one of its ranges is moved and no longer, for there may be many VMs;
+            raises KernelInterfaceError
+        """
         done = {move.uuid: Done() for move in moves}
         began, asked = self._clock(), 0
         with ThreadPoolExecutor(self._threads, "tiering") as pool:
@@ -85,7 +91,7 @@ class Carrier:
                     for part in wave:  # of one group, so all go to one node
                         if self._may(part, done[part.uuid], sum(one.bytes for one in some), over=over):
                             some.append(part)
-                    results = pool.map(lambda part: _one(movers[part.uuid], part), some)
+                    results = pool.map(partial(_one, held), some)
                     for part, result in zip(some, results, strict=True):
                         _note(done[part.uuid], part, result)
                     asked += sum(part.bytes for part in some)
@@ -115,9 +121,10 @@ class Carrier:
         return self._trouble(part.uuid)
 
 
-def _one(mover: Mover, part: Move) -> Moved | KernelInterfaceError:
+def _one(held: Callable[[str], AbstractContextManager[Mover]], part: Move) -> Moved | KernelInterfaceError:
     try:
-        return mover.move(part.start, part.end, part.node)
+        with held(part.uuid) as mover:
+            return mover.move(part.start, part.end, part.node)
     except KernelInterfaceError as error:
         return error
 

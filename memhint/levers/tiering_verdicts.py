@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from memhint.kernel.move_pages import PageMover
 from memhint.levers.lever import PassResult
 from memhint.levers.tiering_moves import Done
 from memhint.objects.active import ActiveSource
@@ -25,9 +23,8 @@ class Pass:
     """What a pass works with, and what came of it so far."""
 
     tiers: Tiers
-    opened: ExitStack
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    movers: dict[str, PageMover] = field(default_factory=dict)
+    instances: dict[str, str] = field(default_factory=dict)  # the processes whose memory was looked at
     pids: dict[str, int] = field(default_factory=dict)
     memory: dict[str, VmMemory] = field(default_factory=dict)
     blind: dict[str, Verdict] = field(default_factory=dict)  # of whom it is not known what is in use, and why

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from memhint.agent.applied import Applied
 from memhint.agent.runners.host import HostRunner
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.guest_nodes import Bounds
+from memhint.kernel.guest_ram import Span
 from memhint.kernel.move_pages import Moved
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.lever import PassResult
@@ -279,6 +282,76 @@ def test_what_the_kernel_keeps_free_of_a_node_is_no_room(host: Host, monkeypatch
     assert [room[1] for room in rooms[2:]] == [room[1] for room in rooms[:2]]
 
 
+def test_no_more_processes_are_held_at_once_than_threads_move(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a descriptor: of a thousand VMs they would leave the agent none."""
+    held: list[Held] = []
+    most: list[int] = []
+    moved: list[str] = []
+
+    class Held:
+        def __init__(self, _root: KernelRoot, instance: str) -> None:
+            self.instance = instance
+
+        def __enter__(self) -> Held:
+            held.append(self)
+            most.append(len(held))
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            held.remove(self)
+
+        def nodes(self, addresses: array[int]) -> array[int]:
+            return array("i", [1]) * len(addresses)
+
+        def move(self, start: int, end: int, _node: int) -> Moved:
+            moved.append(self.instance)
+            return Moved(moved=end - start)
+
+    vms = [
+        builders.domain_observation(uuid=f"vm-{number}", process=builders.process(pid=1000 + number))
+        for number in range(50)
+    ]
+    spans = (Span(0, 16 * CHUNK),)
+    monkeypatch.setattr("memhint.levers.tiering.PageMover", Held)
+    monkeypatch.setattr(
+        "memhint.levers.tiering.read_bounds", lambda root, pid: Bounds(spans, frozenset({0, 1}), frozenset())
+    )
+    monkeypatch.setattr(
+        "memhint.levers.tiering.choose", lambda *_: tuple(move(one.uuid, size=8 * CHUNK) for one in vms)
+    )
+    monkeypatch.setattr(TieringLever, "_room", lambda *_, **__: {0: 1 << 40, 1: 1 << 40})
+    monkeypatch.setattr(TieringLever, "_trouble", lambda *_: None)
+    plan = TieringPlan(dict.fromkeys([one.uuid for one in vms], Share()))
+    outcome = host.lever.reconcile(plan, vms, builders.host_observation(), dry_run=False)
+    assert outcome.verdicts[vms[-1].uuid].answer is Answer.APPLIED
+    assert set(moved) == {one.process.instance for one in vms if one.process is not None}
+    assert max(most) <= TieringSettings().threads
+    assert held == []
+
+
+def test_a_vm_that_ended_since_it_was_looked_at_has_nothing_moved(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def once(_root: KernelRoot, instance: str) -> Any:
+        looks.append(instance)
+        if len(looks) > 1:
+            raise ProcessGone("proc/1", "the process ended")
+        return nullcontext()
+
+    monkeypatch.setattr("memhint.levers.tiering.PageMover", once)
+    monkeypatch.setattr("memhint.levers.tiering.where", lambda mover, spans: ())
+    monkeypatch.setattr(
+        "memhint.levers.tiering.read_bounds",
+        lambda root, pid: Bounds((Span(0, CHUNK),), frozenset({0, 1}), frozenset()),
+    )
+    monkeypatch.setattr("memhint.levers.tiering.choose", lambda *_: (move(VM.uuid),))
+    monkeypatch.setattr(TieringLever, "_trouble", lambda *_: None)
+    outcome = host.pull()
+    assert VM.process is not None
+    assert looks == [VM.process.instance] * 2
+    assert outcome.verdicts[VM.uuid].reason is Reason.NOT_RUNNING
+
+
 def test_what_a_node_owes_to_vms_that_are_bound_to_it_is_no_room(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the node is full once such a VM touches what it has not yet, and it is killed."""
     rooms: list[dict[int, int]] = []
@@ -366,7 +439,7 @@ class Machine:
             patience=patience,
             stop=lambda: self.stop,
         )
-        return carrier.carry(moves, dict.fromkeys({move.uuid for move in moves}, self))
+        return carrier.carry(moves, lambda uuid: nullcontext(self))
 
 
 def move(
