@@ -28,6 +28,10 @@ class MemoryLedger:
         """Forget a mark."""
         self.marks.pop((subject, knob), None)
 
+    def of(self, subject: str) -> tuple[Mark, ...]:
+        """The marks of one subject."""
+        return tuple(mark for mark in self.marks.values() if mark.subject == subject)
+
     def all(self) -> tuple[Mark, ...]:
         """Every mark."""
         return tuple(self.marks.values())

@@ -66,6 +66,10 @@ class _ReadOnly:
     def remove(self, subject: str, knob: str) -> None:
         """Leave it."""
 
+    def of(self, subject: str) -> tuple[Mark, ...]:
+        """The marks that are there of one subject."""
+        return self._ledger.of(subject) if self._ledger else ()
+
     def all(self) -> tuple[Mark, ...]:
         """The marks that are there."""
         return self._ledger.all() if self._ledger else ()

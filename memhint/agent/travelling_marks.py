@@ -76,6 +76,10 @@ class TravellingMarks:
         self._ledger.remove(subject, knob)
         self._carry(subject, knob)
 
+    def of(self, subject: str) -> tuple[Mark, ...]:
+        """See Ledger."""
+        return self._ledger.of(subject)
+
     def all(self) -> tuple[Mark, ...]:
         """See Ledger."""
         return self._ledger.all()
@@ -124,10 +128,10 @@ class TravellingMarks:
 
         One that is only shut off is listed still.
         """
-        marked = {mark.subject for mark in self._ledger.all() if mark.knob in self._ends}
-        self._missed = {uuid: self._missed.get(uuid, 0) + 1 for uuid in marked if uuid not in present}
-        for mark in self._ledger.all() if self._missed else ():
-            if mark.knob in self._ends and self._missed.get(mark.subject, 0) >= _GONE:
+        ending = [mark for mark in self._ledger.all() if mark.knob in self._ends and mark.subject not in present]
+        self._missed = {uuid: self._missed.get(uuid, 0) + 1 for uuid in {mark.subject for mark in ending}}
+        for mark in ending:
+            if self._missed[mark.subject] >= _GONE:
                 self._ledger.remove(mark.subject, mark.knob)
         self._arrived = {uuid: instance for uuid, instance in self._arrived.items() if uuid in present}
         self._turns.retain(present)
@@ -160,4 +164,4 @@ class TravellingMarks:
                 self._late.discard(subject)
 
     def _travelling(self, subject: str) -> list[Mark]:
-        return [mark for mark in self._ledger.all() if mark.subject == subject and mark.knob in self._knobs]
+        return [mark for mark in self._ledger.of(subject) if mark.knob in self._knobs]

@@ -73,5 +73,8 @@ class Ledger(Protocol):
     def remove(self, subject: str, knob: str) -> None:
         """Forget a mark: it was undone, or its instance is gone."""
 
+    def of(self, subject: str) -> tuple[Mark, ...]:
+        """The marks of one subject, oldest first."""
+
     def all(self) -> tuple[Mark, ...]:
-        """Every mark, oldest first."""
+        """Every mark, oldest first. Of a host with thousands of VMs they are many: not to be asked for per VM."""

@@ -48,9 +48,17 @@ class Marks:
         with self._database.write() as connection:
             connection.execute(delete(mark).where(self._is(subject, knob)))
 
+    def of(self, subject: str) -> tuple[Mark, ...]:
+        """The marks of one subject, oldest first."""
+        return self._found(mark.c.subject == subject)
+
     def all(self) -> tuple[Mark, ...]:
         """Every mark, oldest first."""
-        query = select(*_FIELDS).where(mark.c.host == self._host).order_by(mark.c.at, mark.c.subject, mark.c.knob)
+        return self._found()
+
+    def _found(self, *which: ColumnElement[bool]) -> tuple[Mark, ...]:
+        ours = and_(mark.c.host == self._host, *which)
+        query = select(*_FIELDS).where(ours).order_by(mark.c.at, mark.c.subject, mark.c.knob)
         with self._database.read() as connection:
             return tuple(Mark(*row) for row in connection.execute(query))
 

@@ -76,6 +76,9 @@ class Ledger:
         self._marks.pop((subject, knob), None)
         self._write()
 
+    def of(self, subject: str) -> tuple[Mark, ...]:
+        return tuple(mark for mark in self._marks.values() if mark.subject == subject)
+
     def all(self) -> tuple[Mark, ...]:
         return tuple(self._marks.values())
 

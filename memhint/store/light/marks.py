@@ -39,8 +39,15 @@ class Marks:
         with self._database.write() as connection:
             connection.execute(f"DELETE FROM mark WHERE {_IS}", (self._host, subject, knob))
 
+    def of(self, subject: str) -> tuple[Mark, ...]:
+        """The marks of one subject, oldest first."""
+        return self._found("host = ? AND subject = ?", self._host, subject)
+
     def all(self) -> tuple[Mark, ...]:
         """Every mark, oldest first."""
-        query = f"SELECT {_FIELDS} FROM mark WHERE host = ? ORDER BY at, subject, knob"
+        return self._found("host = ?", self._host)
+
+    def _found(self, which: str, *values: str) -> tuple[Mark, ...]:
+        query = f"SELECT {_FIELDS} FROM mark WHERE {which} ORDER BY at, subject, knob"
         with self._database.read() as connection:
-            return tuple(Mark(*row) for row in connection.execute(query, (self._host,)))
+            return tuple(Mark(*row) for row in connection.execute(query, values))

@@ -122,6 +122,37 @@ def test_a_reloaded_agent_takes_nothing_up_again(host: Host) -> None:
     assert set(after.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
 
 
+class Counting(MemoryLedger):
+    """One that counts how often all of it is read."""
+
+    walks = 0
+
+    def all(self) -> tuple[Mark, ...]:
+        self.walks += 1
+        return super().all()
+
+
+def test_all_marks_are_read_as_often_for_many_new_vms_as_for_few(host: Host) -> None:
+    """Each of them once more took minutes on a host with thousands, in the cycle's own thread."""
+    ledger = Counting()
+    marks = TravellingMarks(ledger, host.write, TRAVELLING, STAYING)
+    domains = [replace(vm(pid=100 + number), uuid=f"vm-{number}") for number in range(50)]
+    view = seen(*domains)
+    brought = {one.uuid: (replace(FINER, subject=one.uuid),) for one in domains[:25]}
+    for one in domains[25:]:
+        ledger.put(replace(FINER, subject=one.uuid))
+    marks.follow(replace(view, seen=replace(view.seen, marks=brought)))
+    assert marks.settle(WAIT_S)
+    assert ledger.walks <= 2
+    assert set(host.carried) == {one.uuid for one in domains[25:]}
+    ledger.walks = 0
+    for one in domains:
+        marks.remove(one.uuid, ORDER_KNOB)
+        marks.put(replace(FINER, subject=one.uuid))
+    assert ledger.walks == 0
+    assert all(list(host.carried[one.uuid]) == list(ledger.of(one.uuid)) for one in domains)
+
+
 def test_a_vm_whose_definition_is_not_read_yet_is_taken_up_later(host: Host) -> None:
     host.marks.follow(seen(vm(), unread=frozenset({WEB})))
     assert host.knobs() == {}

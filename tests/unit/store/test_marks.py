@@ -35,11 +35,21 @@ def test_all_marks_come_oldest_first(store: Store) -> None:
     assert [one.knob for one in store.marks.all()] == ["merge", "run"]
 
 
+def test_the_marks_of_one_subject_come_oldest_first(store: Store) -> None:
+    store.marks.put(mark(knob="later", at=NOW + 1))
+    store.marks.put(mark(knob="last", at=NOW + 2))
+    store.marks.put(mark(at=NOW))
+    store.marks.put(mark(subject=HOST))
+    assert [one.knob for one in store.marks.of(WEB)] == ["merge", "later", "last"]
+    assert store.marks.of(HOST) == (mark(subject=HOST),)
+    assert store.marks.of("nobody") == ()
+
+
 def test_hosts_that_share_a_store_do_not_share_marks(store: Store, url: str) -> None:
     other = open_store(url, host="host-b")
     store.marks.put(mark(subject=HOST))
     other.marks.put(mark(subject=HOST, before="other"))
     other.marks.remove(HOST, "merge")
-    assert other.marks.all() == ()
+    assert other.marks.all() == other.marks.of(HOST) == ()
     assert store.marks.get(HOST, "merge") == mark(subject=HOST)
     other.close()
