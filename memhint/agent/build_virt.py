@@ -32,7 +32,7 @@ def build_virt(conf: cfg.ConfigOpts, listen: Callable[[Event], None]) -> Virt:
     connection = Connection(conf.virt.uri, listen)
     monitors = Connection(conf.virt.uri)
     counting = Connection(conf.virt.uri)
-    agents = AgentConnections(conf.virt.uri)
+    agents = AgentConnections(conf.virt.uri, conf.guest.in_flight)
     caller = Caller(connection, conf.virt.stats_timeout)
     return Virt(
         caller=caller,

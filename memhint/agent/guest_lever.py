@@ -47,5 +47,11 @@ class GuestLever(Protocol):
     def owned(self, among: Collection[str]) -> set[str]:
         """The VMs of these that bear a mark of the lever."""
 
+    def touched(self, among: Collection[str]) -> set[str]:
+        """Those, and the VMs of these with a pull under way, which may come to bear one. Asked after `stop`.
+
+        :raises StoreError: the marks cannot be read
+        """
+
     def retain(self, uuids: Collection[str]) -> None:
         """Forget all other VMs."""

@@ -108,6 +108,11 @@ class GuestReporting(GuestLever):
         knobs = KNOBS.difference(self._kept)
         return {mark.subject for mark in self._ledger.all() if mark.subject in among and mark.knob in knobs}
 
+    def touched(self, among: Collection[str]) -> set[str]:
+        """Those, and the VMs of these with a pull under way: it may have begun before `stop`, and not marked yet."""
+        pulling = self._pulling.taken()  # before the marks are read, lest one that ends in between is missed
+        return pulling & set(among) | self.owned(among)
+
     def keep_next_boot(self) -> None:
         """What VMs have for their next start is not put back: they start before the next agent does."""
         self._kept = (NEXT_BOOT_KNOB,)

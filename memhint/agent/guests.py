@@ -5,13 +5,15 @@ Looking and pulling share one conversation, because qemu-ga serves one command a
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from memhint.agent.by_turns import ByTurns
 from memhint.agent.guest_lever import GuestLever, GuestWish
 from memhint.agent.observer import GuestNews
 from memhint.agent.turns import Turns
@@ -30,9 +32,11 @@ from memhint.objects.guest import GuestKernel
 from memhint.objects.policy import Policy
 from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store.errors import StoreError
 
+LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_AGAIN = 0.5  # seconds between two tries to put back what memhint changed
+UNDO_AT_ONCE = 12  # guests; with looks that are under way, and other calls, fewer than the 20 workers of a libvirtd
 _LATE = 2  # seconds beyond its call_timeout for a call that works: it may take 1.5 s in the guest by itself
 
 
@@ -187,31 +191,36 @@ class Guests:
     def undo(
         self, domains: Iterable[DomainObservation], policies: Mapping[str, Policy], deadline: float
     ) -> dict[str, Verdict]:
-        """Put back what memhint changed in the guests, all at a time and for at most ``deadline`` seconds.
+        """Put back what memhint changed in the guests, `UNDO_AT_ONCE` at a time and for at most ``deadline`` seconds.
+
+        A guest that does not answer holds a place for ``call_timeout`` per mark, for ``conversation_timeout`` and a
+        call more at the worst, and has another turn after all others. Those that did not answer the last time come
+        last, and delay nobody; for N that fall silent only now the others wait N / `UNDO_AT_ONCE` times as long.
 
         :param domains: all of the host's, whether anything may be done to them otherwise or not
         :returns: the verdict per domain UUID of what could not be put back, and still bears a mark
         """
+        until = self._clock() + deadline
         wishes = {one.uuid: GuestWish(_as_marked(one), policies[one.uuid]) for one in domains}
         with self._lock:
             self._stopping = True
         self._lever.stop()
         self._poller.close(timeout_s=0.0)
         done: dict[str, Verdict] = {}
-        threads = []
-        until = self._clock() + deadline
-        for uuid, wish in wishes.items():
-            thread = threading.Thread(target=self._undo_one, args=(uuid, wish, done, until), name="undo", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:  # no host has threads without end
-                done[uuid] = Verdict(Answer.FAILED, Reason.KERNEL, str(error))
-                continue
-            threads.append(thread)
-        for thread in threads:
-            thread.join(max(0.0, until - self._clock()))
+
+        def put_back(uuid: str) -> bool:
+            """It is tried again where the guest or libvirt was too slow."""
+            done[uuid] = self._put_back(wishes[uuid])
+            return done[uuid].answer is not Answer.FAILED
+
+        turns = ByTurns(self._touched(wishes), put_back, until, self._clock)
+        no_thread = turns.run(UNDO_AT_ONCE, "undo")
         late = Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "the guest took too long")
-        return {uuid: done.get(uuid, late) for uuid in self._lever.owned(wishes)}
+        too_many = Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "it had no turn: other guests took too long")
+        if no_thread:
+            too_many = Verdict(Answer.FAILED, Reason.KERNEL, no_thread)
+        begun = set(turns.begun)
+        return {uuid: done.get(uuid, late if uuid in begun else too_many) for uuid in self._lever.owned(wishes)}
 
     def close(self) -> None:
         """Start and pull nothing more; what hangs is left to end with the process."""
@@ -256,15 +265,19 @@ class Guests:
             kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
         return GuestReading(at, memory, kernel, capabilities, tuple(gaps), _instance(wish.domain))
 
-    def _undo_one(self, uuid: str, wish: GuestWish, done: dict[str, Verdict], until: float) -> None:
-        """Again while there is time, where the guest or libvirt was too slow."""
-        while True:
-            with self._transport(uuid) as transport:
-                agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
-                done[uuid] = self._lever.put_back(wish, agent)
-            if done[uuid].answer is not Answer.FAILED or self._clock() + _AGAIN >= until:
-                return
-            time.sleep(_AGAIN)
+    def _touched(self, uuids: Collection[str]) -> list[str]:
+        """The VMs in which something may be changed, those that answered the last time first."""
+        try:
+            found = self._lever.touched(uuids)
+        except StoreError as error:
+            LOG.error("which guests were changed is not known, so all are asked: %s", error)
+            found = set(uuids)
+        return sorted(found, key=lambda uuid: (self._poller.newest(uuid).failures > 0, uuid))
+
+    def _put_back(self, wish: GuestWish) -> Verdict:
+        with self._transport(wish.domain.uuid) as transport:
+            agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
+            return self._lever.put_back(wish, agent)
 
     def _agent(self, transport: AgentTransport, timeout: int | None = None) -> GuestAgent:
         return GuestAgent(

@@ -18,6 +18,11 @@ class Turns:
         with self._lock:
             return self._turns.setdefault(uuid, threading.Lock())
 
+    def taken(self) -> set[str]:
+        """The VMs whose turn somebody has now."""
+        with self._lock:
+            return {uuid for uuid, turn in self._turns.items() if turn.locked()}
+
     def retain(self, uuids: Collection[str]) -> None:
         """Forget all other VMs, but those whose turn somebody has."""
         with self._lock:

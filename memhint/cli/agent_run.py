@@ -56,6 +56,7 @@ def run_agent(files: Sequence[str] | None, log_file: str | None = None) -> int:
     :raises StoreError: when the store cannot be opened
     """
     from memhint import conf as configuration
+    from memhint.agent.descriptors import allow_many_descriptors
     from memhint.agent.lock import AlreadyRunning
     from memhint.agent.rest_ksm import say_rest
     from memhint.agent.service import run
@@ -66,6 +67,7 @@ def run_agent(files: Sequence[str] | None, log_file: str | None = None) -> int:
     try:
         conf = configuration.load(files or None)
         set_up(conf, "agent", log_file)
+        allow_many_descriptors()
         return run(conf, log_file)
     except AlreadyRunning as error:
         raise CliError(Exit.FAILED, str(error)) from error

@@ -15,16 +15,20 @@ from memhint.virt.connection import Connection
 from memhint.virt.domain_xml import agent_disconnected
 from memhint.virt.errors import LibvirtUnavailable
 
+KEEP = 4  # idle connections
+
 
 class AgentConnections:
-    """Connections for conversations with guests, one for each that goes on.
+    """Connections for conversations with guests, one for each that goes on, and some that wait for the next.
 
     Calls of one connection are not independent: an answer can wait behind the call of a guest that hangs (measured with
     libvirt 9.0: 5 s where another connection took 4 ms).
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, keep: int = KEEP) -> None:
+        """:param keep: so many wait for the next conversation; each takes two descriptors, and a client of libvirtd"""
         self._uri = uri
+        self._keep = keep
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closed = False
@@ -38,10 +42,10 @@ class AgentConnections:
             yield LibvirtAgentTransport(connection, uuid)
         finally:
             with self._lock:
-                closed = self._closed
-                if not closed:
+                kept = not self._closed and len(self._idle) < self._keep
+                if kept:
                     self._idle.append(connection)
-            if closed:
+            if not kept:
                 connection.close()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 620  # modules, the standard library's among them; 599 where this was written
+MOST = 630  # modules, the standard library's among them; 623 where this was written
 _WITHOUT = (
     "alembic",
     "cliff",

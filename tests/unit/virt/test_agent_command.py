@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import libvirt
 import pytest
 
 from memhint.guest.errors import GuestAgentAbsent, GuestConnectionLost, GuestError, GuestTimeout
-from memhint.virt.agent_command import _translated
+from memhint.virt import agent_command
+from memhint.virt.agent_command import AgentConnections, _translated
 
 OLD_TIMEOUT = libvirt.VIR_ERR_AGENT_UNRESPONSIVE
 NEW_TIMEOUT = 112  # of libvirt 11.2
@@ -76,3 +79,41 @@ def test_where_libvirt_speaks_another_language_the_channel_says_whether_the_agen
 ) -> None:
     error = Failed(libvirt.VIR_ERR_AGENT_UNRESPONSIVE, "Gast-Agent antwortet nicht: QEMU-Gast-Agent nicht verbunden")
     assert type(_translated(error, Domain(state))) is means
+
+
+class Opened:
+    """A connection that is told to close."""
+
+    def __init__(self, uri: str) -> None:
+        self.closed = False
+        MADE.append(self)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+MADE: list[Opened] = []
+
+
+def test_of_the_connections_of_many_conversations_few_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_command, "Connection", Opened)
+    MADE.clear()
+    connections = AgentConnections("test:///", keep=3)
+    for _ in range(2):
+        with ExitStack() as under_way:
+            for number in range(50):
+                under_way.enter_context(connections.conversation(str(number)))
+            assert sum(not one.closed for one in MADE) == 50
+        assert sum(not one.closed for one in MADE) == 3
+    assert len(MADE) == 50 + 47, "those that stayed open are used again"
+    connections.close()
+    assert all(one.closed for one in MADE)
+
+
+def test_a_conversation_that_ends_after_all_were_closed_leaves_none_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_command, "Connection", Opened)
+    MADE.clear()
+    connections = AgentConnections("test:///")
+    with connections.conversation("a"):
+        connections.close()
+    assert [one.closed for one in MADE] == [True]
