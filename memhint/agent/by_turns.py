@@ -39,18 +39,20 @@ class ByTurns:
         :returns: why there was no thread at all; empty where there was one
         """
         threads: list[threading.Thread] = []
-        for _ in range(min(at_once, len(self._waiting))):
+        trouble, most = "", len(self._waiting)
+        for _ in range(at_once):
+            if len(threads) == most:
+                break
             thread = threading.Thread(target=self._take_turns, name=name, daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:  # no host has threads without end
-                if not threads:
-                    return str(error)
-                break
+                trouble = str(error)
+                continue
             threads.append(thread)
         for thread in threads:
             thread.join(max(0.0, self._until - self._clock()))
-        return ""
+        return "" if threads else trouble
 
     def _take_turns(self) -> None:
         while True:

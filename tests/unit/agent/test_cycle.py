@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memhint.agent.deep_reads import _Kept
+from memhint.agent.guests import UNDO_AT_ONCE
 from memhint.agent.reclaimable import returned
 from memhint.agent.runners.runner import LeverRunner
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
@@ -589,15 +590,15 @@ def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeH
     assert agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip() == "9"
 
 
-@pytest.mark.parametrize("lacking", [1, 3])
-def test_where_there_is_no_thread_for_a_guest_the_others_are_put_back(
+@pytest.mark.parametrize("lacking", [1, UNDO_AT_ONCE])
+def test_where_threads_are_lacking_those_that_there_are_put_it_back(
     host: FakeHost, lacking: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = told_to_stop_reporting(host)
     no_threads(monkeypatch, "undo", lacking)
     left = host.cycle.undo(WAIT_S)
     order = agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip()
-    if lacking == 3:
+    if lacking == UNDO_AT_ONCE:
         assert (order, left) == ("11", ["reporting of uuid-db: failed (kernel): can't start new thread"])
     else:
         assert (order, left) == ("9", [])
