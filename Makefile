@@ -48,14 +48,15 @@ test: setup  ## unit, functional, adversary and lab tests, and the patch series,
 check: setup lint  ## the daily round, some three minutes: style, types, unit tests, and the quick half of the functional ones
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests/unit tests/functional
 
+# Whether some of the history is not here; a copy without any says nothing.
+SHALLOW = $(shell git rev-parse --is-shallow-repository 2>/dev/null)
+
 lint: setup-unit  ## style, types, the direction of imports, and release notes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=nova_plugin $(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=nova_plugin $(BIN)/lint-imports
-	@if [ "$$(git rev-parse --is-shallow-repository 2>/dev/null)" = false ]; then \
-		echo "$(BIN)/reno -q lint"; $(BIN)/reno -q lint; \
-	else echo "release notes: not looked at, for this checkout has not all of its history (git fetch --unshallow)"; fi
+	$(if $(filter false,$(SHALLOW)),$(BIN)/reno -q lint,@echo "release notes: not looked at, for this checkout has not all of its history (git fetch --unshallow)")
 
 unit: setup-unit  ## pure logic, and kernel files as fakes
 	$(PYTEST) -q -n $(AT_ONCE) --dist worksteal tests/unit

@@ -28,7 +28,8 @@ def checks(commands: list[str], path: str = "") -> set[tuple[str, str]]:
 
 def of_make() -> set[tuple[str, str]]:
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
-    done = subprocess.run(["make", "-n", "lint"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    make = ["make", "-n", "lint", "SHALLOW=false"]  # this very checkout may have no history
+    done = subprocess.run(make, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return checks(done.stdout.splitlines())
 
 
