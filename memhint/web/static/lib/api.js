@@ -56,7 +56,7 @@ export async function call(method, path, { query, body, ifMatch, signal } = {}) 
     throw unreachable(method);
   }
   heard(response);
-  const data = await content(response);
+  const data = await content(method, response);
   if (!response.ok) throw refusal(response, data);
   return { data, etag: response.headers.get("ETag") };
 }
@@ -91,11 +91,32 @@ export function refusal(response, data) {
   return error;
 }
 
-async function content(response) {
+/** An answer that came, of something else: the sign-in page of a proxy, say. */
+export function notTheApi(method = "GET") {
+  return new ApiError(
+    0,
+    "other",
+    "What answered is not the API",
+    "Something between this browser and the API answered in its place, such as a proxy that wants a sign-in. " +
+      (method === "GET"
+        ? "Load this page again."
+        : "What was to be changed may have been changed all the same: look before you try again."),
+  );
+}
+
+/** The body. null where there is none, and where that of a refusal says nothing. */
+async function content(method, response) {
   if (response.status === 204) return null;
   try {
     return await response.json();
-  } catch {
-    return null;
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    if (!response.ok) return null;
+    // What says that it is JSON and is none was cut on its way.
+    throw isJson(response) ? unreachable(method) : notTheApi(method);
   }
+}
+
+function isJson(response) {
+  return (response.headers.get("Content-Type") ?? "").startsWith("application/json");
 }
