@@ -85,7 +85,7 @@ function showState() {
   if (state === "live") live.textContent = "live";
   else if (state === "connecting") live.textContent = "connecting";
   else if (state === "refused" && error?.status === 403) live.textContent = "not live for this token";
-  else if (state === "refused") live.textContent = "not connected";
+  else if (state === "refused" || state === "ended") live.textContent = "not connected";
   else
     live.textContent = `stale since ${since ? moment(since / 1000) : "the start"}, next try in ${Math.ceil(pause ?? 0)} s`;
 }

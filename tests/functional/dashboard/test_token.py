@@ -106,3 +106,22 @@ def test_a_tenant_sees_how_far_a_reclaim_is(window: Window, store: Filled, token
     database.close()
     page.clock.run_for(15_000)
     expect(row).to_contain_text("expired")
+
+
+def test_the_next_who_signs_in_does_not_see_what_the_one_before_saw(window: Window, tokens: Tokens) -> None:
+    page = window.page
+    sign_in(window, tokens.admin)
+    expect(page.locator(".map a").nth(199)).to_be_visible()
+    expect(page.locator("#live")).to_have_text("live")
+    page.route("**/v1/domains?*", lambda one: one.fulfill(status=401, json={"errors": []}))
+    page.evaluate("location.hash = '#/vms'")
+    expect(page.get_by_label("Token")).to_be_visible()
+    expect(page.locator("#live")).to_have_text("not connected")
+    page.unroute("**/v1/domains?*")
+    page.route("**/v1/hosts?*", lambda one: None)  # it is never answered
+    page.evaluate("location.hash = '#/fleet'")
+    sign_in(window, tokens.tenant)
+    expect(page.get_by_role("heading", name="Fleet", level=1)).to_be_visible()
+    expect(page.locator("#live")).to_have_text("connecting")
+    expect(page.locator(".map a")).to_have_count(0)
+    page.unroute("**/v1/hosts?*")

@@ -19,13 +19,22 @@ export class Fleet extends EventTarget {
   /** Begins, or begins again with another token. */
   start() {
     this.stop();
+    this.live = { state: "connecting", since: null, error: null };
+    this.dispatchEvent(new CustomEvent("state"));
     this.#life = new AbortController();
     this.#run(this.#life.signal);
   }
 
+  /** Ends, and knows nothing any more: the next token may see less. */
   stop() {
     this.#life?.abort();
     this.#life = null;
+    this.hosts = new Map();
+    this.#changed = null;
+    this.#heard = null;
+    this.live = { state: "ended", since: null, error: null };
+    this.dispatchEvent(new CustomEvent("state"));
+    this.dispatchEvent(new CustomEvent("hosts", { detail: null }));
   }
 
   async #run(signal) {
@@ -68,6 +77,7 @@ export class Fleet extends EventTarget {
       if (!page.next) break;
       page = await get(page.next, {}, signal);
     }
+    signal.throwIfAborted();
     this.hosts = hosts;
     this.#changed = changed;
     this.#heard = Date.now();
