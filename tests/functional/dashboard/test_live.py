@@ -131,6 +131,25 @@ def test_what_stands_before_the_api_does_not_end_the_stream(window: Window, stat
     window.complaints.clear()  # Chromium tells the console of each of them
 
 
+def test_a_page_in_place_of_the_stream_is_not_live(window: Window) -> None:
+    page = window.page
+    expect(page.locator("#live")).to_have_text("live")
+    page.route("**/v1/stream", lambda one: one.fulfill(content_type="text/html", body="<p>Sign in</p>"))
+    page.add_init_script("""
+        window.states = [];
+        addEventListener("DOMContentLoaded", () => {
+            const live = document.getElementById("live");
+            new MutationObserver(() => states.push(live.dataset.state)).observe(live, { attributes: true });
+        });
+    """)
+    page.reload()
+    # The pause grows, and none of the answers counted as the stream.
+    page.wait_for_function("() => states.filter((one) => one === 'away').length >= 3")
+    assert "live" not in page.evaluate("states")
+    expect(page.locator("#live")).to_have_attribute("title", re.compile("between this browser and the API"))
+    page.unroute("**/v1/stream")
+
+
 def test_an_api_without_a_stream_is_not_asked_again(window: Window) -> None:
     page = window.page
     expect(page.locator("#live")).to_have_text("live")

@@ -1,6 +1,6 @@
 // Server-sent events by fetch: EventSource cannot send a token.
 
-import { address, headers, refusal, unreachable } from "./api.js";
+import { address, headers, notTheApi, refusal, unreachable } from "./api.js";
 
 const SILENCE = 40_000; // ms; the server says something every 15 s
 const LONGEST = 30_000;
@@ -85,6 +85,7 @@ async function once(take, opened, lastId, signal) {
       cache: "no-store",
     });
     if (!response.ok) throw refusal(response, await response.json().catch(() => null));
+    if (!(response.headers.get("Content-Type") ?? "").startsWith("text/event-stream")) throw notTheApi();
     opened();
     const push = eventParser((event) => take({ ...event, data: JSON.parse(event.data) }));
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
