@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
@@ -125,3 +125,19 @@ def test_the_next_who_signs_in_does_not_see_what_the_one_before_saw(window: Wind
     expect(page.locator("#live")).to_have_text("connecting")
     expect(page.locator(".map a")).to_have_count(0)
     page.unroute("**/v1/hosts?*")
+
+
+def test_a_browser_that_keeps_nothing_takes_a_token_until_the_page_is_left(
+    api: Api, tokens: Tokens, open_window: Callable[..., Window]
+) -> None:
+    window = open_window()
+    page = window.page
+    page.add_init_script("""Object.defineProperty(window, "sessionStorage", {
+        get() { throw new DOMException("denied", "SecurityError"); },
+    })""")
+    page.goto(api.dashboard)
+    expect(page.get_by_label("Token")).to_be_visible(timeout=20_000)
+    sign_in(window, tokens.admin)
+    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator(".map a").nth(199)).to_be_visible()
+    window.complaints[:] = [one for one in window.complaints if "401" not in one]

@@ -14,13 +14,24 @@ export class ApiError extends Error {
   }
 }
 
+let untilLeft = null; // the token in a browser that keeps nothing
+
 export function token() {
-  return sessionStorage.getItem(TOKEN);
+  try {
+    return sessionStorage.getItem(TOKEN) ?? untilLeft;
+  } catch {
+    return untilLeft;
+  }
 }
 
 export function keepToken(value) {
-  if (value) sessionStorage.setItem(TOKEN, value);
-  else sessionStorage.removeItem(TOKEN);
+  untilLeft = null;
+  try {
+    if (value) sessionStorage.setItem(TOKEN, value);
+    else sessionStorage.removeItem(TOKEN);
+  } catch {
+    untilLeft = value;
+  }
 }
 
 export function headers(more) {
