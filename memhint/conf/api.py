@@ -48,7 +48,7 @@ OPTS = (
         help="Clients that may follow the stream of changes at the same time, beside those requests; further ones are "
         "told to come back.",
     ),
-    cfg.IntOpt("client_streams", default=8, min=1, max=1024, help="How many of those streams one client may have."),
+    cfg.IntOpt("client_streams", default=4, min=1, max=1024, help="How many of those streams one client may have."),
     cfg.FloatOpt(
         "rate",
         default=50.0,

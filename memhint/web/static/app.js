@@ -81,11 +81,12 @@ function markNavigation(name) {
 function showState() {
   const { state, since, error, pause } = fleet.live;
   live.dataset.state = state;
-  live.title = error?.detail ?? "";
+  live.title = state === "paused" ? "It goes on when this page is seen." : (error?.detail ?? "");
   if (state === "live") live.textContent = "live";
   else if (state === "connecting") live.textContent = "connecting";
   else if (state === "refused" && error?.status === 403) live.textContent = "not live for this token";
   else if (state === "refused" || state === "ended") live.textContent = "not connected";
+  else if (state === "paused") live.textContent = since ? `paused since ${moment(since / 1000)}` : "paused";
   else
     live.textContent = `stale since ${since ? moment(since / 1000) : "the start"}, next try in ${Math.ceil(pause ?? 0)} s`;
 }

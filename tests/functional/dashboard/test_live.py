@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from lab.servers.directory import wait_until
 from memhint.objects.units import GIB
@@ -23,6 +23,47 @@ def test_a_report_is_seen_without_a_reload(window: Window, store: Filled) -> Non
     store.report(3, headroom=77 * GIB)
     expect(cell).to_have_attribute("aria-label", re.compile("headroom 77.0 GiB"))
     assert page.evaluate("window.same")
+
+
+def see(page: Page, seen: bool) -> None:
+    """Let the page be looked at, or not: headless Chromium shows all of them."""
+    page.evaluate(
+        """(seen) => {
+            const visibilityState = seen ? "visible" : "hidden";
+            Object.defineProperty(document, "visibilityState", { configurable: true, get: () => visibilityState });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        seen,
+    )
+
+
+def test_a_page_that_is_not_seen_lets_its_stream_go_and_goes_on_where_it_was(window: Window, store: Filled) -> None:
+    page = window.page
+    live = page.locator("#live")
+    cell = page.locator("[data-host=compute-0005]")
+    store.report(5, headroom=11 * GIB)
+    expect(cell).to_have_attribute("aria-label", re.compile("headroom 11.0 GiB"))
+    expect(live).to_have_text("live")
+    lists: list[str] = []
+    page.on("request", lambda one: lists.append(one.url) if "/v1/hosts?" in one.url else None)
+    with page.expect_event("requestfailed", lambda one: "/v1/stream" in one.url):
+        see(page, False)
+    expect(live).to_contain_text("paused since")
+    store.report(5, headroom=22 * GIB)
+    with page.expect_request("**/v1/stream") as again:
+        see(page, True)
+    expect(live).to_have_text("live")
+    expect(cell).to_have_attribute("aria-label", re.compile("headroom 22.0 GiB"))
+    assert again.value.headers["last-event-id"]
+    assert lists == []
+
+
+def test_tabs_that_are_not_seen_leave_the_browser_connections(window: Window, api: Api) -> None:
+    pages = [window.page, *(window.page.context.new_page() for _ in range(6))]
+    for page in pages:
+        page.goto(f"{api.dashboard}#/plan")
+        expect(page.locator("#live")).to_have_text("live")
+        see(page, page is pages[-1])
 
 
 def test_a_host_that_falls_silent_is_seen_without_a_reload(

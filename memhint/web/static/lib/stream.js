@@ -33,16 +33,22 @@ export function eventParser(take) {
 }
 
 /**
- * Stays connected until `signal` ends it.
+ * Stays connected until `signal` ends it, while the page is seen: a browser has six connections to a server for all its
+ * tabs, and tabs that nobody looks at would leave none for requests.
  * @param take called with each event, its data parsed
- * @param state called with ("live"), ("away", error, seconds to the next try) or ("refused", error)
+ * @param state called with ("live"), ("paused"), ("away", error, seconds to the next try) or ("refused", error)
  * @param lastId gives the token from which on changes are wanted
  */
 export async function follow({ take, state, lastId, signal }) {
   let wait = 1000;
   while (!signal.aborted) {
+    if (!seen()) {
+      state("paused");
+      await untilSeen(signal);
+      continue;
+    }
     try {
-      await once(
+      const hidden = await once(
         take,
         () => {
           wait = 1000;
@@ -51,6 +57,7 @@ export async function follow({ take, state, lastId, signal }) {
         lastId(),
         signal,
       );
+      if (hidden) continue;
       throw unreachable();
     } catch (error) {
       if (signal.aborted) return;
@@ -71,10 +78,18 @@ function final({ status, code }) {
   return [401, 403, 410].includes(status) || ([400, 404].includes(status) && String(code).startsWith("memhint."));
 }
 
+/** One connection. Returns whether it ended because the page is not seen any more. */
 async function once(take, opened, lastId, signal) {
   const connection = new AbortController();
   const end = () => connection.abort();
+  let hidden = false;
+  const look = () => {
+    if (seen()) return;
+    hidden = true;
+    end();
+  };
   signal.addEventListener("abort", end);
+  document.addEventListener("visibilitychange", look);
   let watchdog = setTimeout(end, SILENCE);
   try {
     const more = { Accept: "text/event-stream" };
@@ -91,16 +106,29 @@ async function once(take, opened, lastId, signal) {
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { value, done } = await reader.read();
-      if (done) return;
+      if (done) return hidden;
       clearTimeout(watchdog);
       watchdog = setTimeout(end, SILENCE);
       push(value);
     }
+  } catch (error) {
+    if (hidden) return true;
+    throw error;
   } finally {
     clearTimeout(watchdog);
     signal.removeEventListener("abort", end);
+    document.removeEventListener("visibilitychange", look);
     connection.abort();
   }
+}
+
+const seen = () => document.visibilityState === "visible";
+
+function untilSeen(signal) {
+  return new Promise((resolve) => {
+    document.addEventListener("visibilitychange", () => seen() && resolve(), { signal });
+    signal.addEventListener("abort", resolve);
+  });
 }
 
 function sleep(milliseconds, signal) {
