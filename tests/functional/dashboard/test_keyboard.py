@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Agent, Filled
@@ -116,3 +116,61 @@ def test_the_chart_has_a_cursor_of_its_own(page: Page) -> None:
         }""",
         arg=before,
     )
+
+
+def test_a_row_keeps_the_focus_while_others_go_and_come(page: Page) -> None:
+    turned: list[str] = []
+
+    def answer(one: Route) -> None:
+        found = one.fetch()
+        vms = found.json()["domains"][:10]
+        if "gone" in turned:
+            vms = vms[1:]
+        if "sorted" in turned:
+            vms = vms[::-1]
+        one.fulfill(response=found, json={"domains": vms})
+
+    page.route("**/v1/domains?*limit=100*", answer)
+    page.goto(f"{page.url.split('#')[0]}#/vms")
+    rows = page.get_by_role("table", name="VMs").locator("tbody tr")
+    expect(rows).to_have_count(10)
+    link = rows.nth(3).get_by_role("link").first
+    name = link.text_content() or ""
+    link.focus()
+    again = page.get_by_label("State")
+    turned.append("gone")
+    again.dispatch_event("change")
+    expect(rows).to_have_count(9)
+    expect(rows.nth(2).get_by_role("link", name=name)).to_be_focused()
+    turned.append("sorted")
+    again.dispatch_event("change")
+    expect(rows.nth(6)).to_contain_text(name)
+    expect(rows.nth(6).get_by_role("link", name=name)).to_be_focused()
+    page.unroute("**/v1/domains?*limit=100*")
+
+
+def test_a_cell_of_the_map_keeps_the_focus_while_others_go_and_come(page: Page) -> None:
+    cells = page.locator(".map a")
+    expect(cells.nth(199)).to_be_visible()
+    cell = page.locator("[data-host=compute-0150]")
+    cell.focus()
+    page.get_by_label("Search hosts by name").evaluate(
+        "(one) => { one.value = 'compute-01'; one.dispatchEvent(new Event('input')); }"
+    )
+    expect(cells).to_have_count(100)
+    expect(cell).to_be_focused()
+    page.get_by_label("Search hosts by name").evaluate(
+        "(one) => { one.value = ''; one.dispatchEvent(new Event('input')); }"
+    )
+    expect(cells).to_have_count(200)
+    expect(cell).to_be_focused()
+
+
+def test_the_host_of_a_vm_keeps_the_focus_while_the_vm_is_read_again(page: Page, store: Filled) -> None:
+    page.goto(f"{page.url.split('#')[0]}#/vms/{store.fleet.most_unreported}")
+    crumb = page.locator(".crumbs a").nth(1)
+    crumb.focus()
+    seen = page.locator(".states time").element_handle()
+    store.report(int((crumb.text_content() or "")[-4:]))
+    page.wait_for_function("(one) => !one.isConnected", arg=seen)
+    expect(crumb).to_be_focused()

@@ -26,6 +26,13 @@ function put(element, children) {
   }
 }
 
+/** Does `work`, which may move what is in `place`: an element that is moved loses the focus, and gets it back here. */
+export function keepFocus(place, work) {
+  const before = document.activeElement;
+  work();
+  if (before !== document.activeElement && place.contains(before)) before.focus({ preventScroll: true });
+}
+
 let ids = 0;
 /** An id for a label or a description to point at. */
 export function freshId(prefix) {

@@ -1,6 +1,6 @@
 // Every host as a cell: a colour for how much, a figure for how many, a pattern and a letter for trouble.
 
-import { h } from "../lib/dom.js";
+import { h, keepFocus } from "../lib/dom.js";
 import { to } from "../lib/route.js";
 import { counted, gib, known, memory, percent } from "../lib/units.js";
 
@@ -126,29 +126,32 @@ export function fleetMap() {
     if (kept.element === document.activeElement) readout.textContent = label;
   }
 
+  function place(hosts, metric) {
+    let at = grid.firstElementChild;
+    for (const host of hosts) {
+      let kept = cells.get(host.name);
+      if (!kept) {
+        kept = { element: h("a", { href: to("hosts", host.name), tabindex: "-1", "data-host": host.name }) };
+        cells.set(host.name, kept);
+      }
+      paint(kept, host, metric);
+      if (kept.element === at) at = at.nextElementSibling;
+      else grid.insertBefore(kept.element, at);
+    }
+  }
+
   return {
     element,
     update(hosts, metric) {
       grid.dataset.size = hosts.length > 400 ? "small" : hosts.length > 60 ? "middle" : "large";
-      const seen = new Set();
-      let place = grid.firstElementChild;
-      for (const host of hosts) {
-        seen.add(host.name);
-        let kept = cells.get(host.name);
-        if (!kept) {
-          kept = { element: h("a", { href: to("hosts", host.name), tabindex: "-1", "data-host": host.name }) };
-          cells.set(host.name, kept);
-        }
-        paint(kept, host, metric);
-        if (kept.element === place) place = place.nextElementSibling;
-        else grid.insertBefore(kept.element, place);
-      }
+      const wanted = new Set(hosts.map((host) => host.name));
       for (const [name, kept] of cells) {
-        if (seen.has(name)) continue;
+        if (wanted.has(name)) continue;
         if (kept.element === active) active = null;
         kept.element.remove();
         cells.delete(name);
       }
+      keepFocus(grid, () => place(hosts, metric));
       if (!active) activate(grid.firstElementChild);
     },
   };

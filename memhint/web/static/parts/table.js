@@ -1,6 +1,6 @@
 // A sortable table whose rows are kept by key: an update changes only the cells whose text changed.
 
-import { fill, h } from "../lib/dom.js";
+import { fill, h, keepFocus } from "../lib/dom.js";
 import { known } from "../lib/units.js";
 
 /**
@@ -91,12 +91,10 @@ export function dataTable({
     return [...current].sort((a, b) => compare(value(a), value(b), sign) || compare(id(a), id(b), 1));
   }
 
-  function draw() {
-    const seen = new Set();
-    let place = body.firstElementChild;
-    for (const row of sorted()) {
+  function place(next) {
+    let at = body.firstElementChild;
+    for (const row of next) {
       const key = id(row);
-      seen.add(key);
       let kept = rows.get(key);
       if (!kept) {
         kept = { element: h("tr"), texts: [], cells: [] };
@@ -117,14 +115,20 @@ export function dataTable({
         else cell.textContent = text;
         if (column.number) cell.classList.toggle("unknown", text === "unknown");
       });
-      if (kept.element === place) place = place.nextElementSibling;
-      else body.insertBefore(kept.element, place);
+      if (kept.element === at) at = at.nextElementSibling;
+      else body.insertBefore(kept.element, at);
     }
+  }
+
+  function draw() {
+    const next = sorted();
+    const wanted = new Set(next.map(id));
     for (const [key, kept] of rows) {
-      if (seen.has(key)) continue;
+      if (wanted.has(key)) continue;
       kept.element.remove();
       rows.delete(key);
     }
+    keepFocus(body, () => place(next));
     nothing.hidden = current.length > 0;
     table.hidden = current.length === 0;
   }

@@ -45,7 +45,10 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     "Reclaim memory…",
   );
   const edit = h("button", { type: "button", disabled: true, onclick: () => openPolicy(domain, load) }, "Edit policy…");
-  const crumb = h("span");
+  const crumb = h("span", null, "VM");
+  const hostLinks = [h("a"), h("a")]; // kept: one of them may have the focus
+  const condition = h("span");
+  const seen = h("span");
   const reclaims = dataTable({
     caption: "Reclaims asked of this VM",
     id: (one) => one.id,
@@ -149,19 +152,16 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
   function draw() {
     title(domain.name);
     heading.textContent = domain.name;
-    fill(crumb, domain.host ? h("a", { href: to("hosts", domain.host) }, domain.host) : "VM");
-    fill(
-      state,
-      badge(domain.state),
-      h(
-        "span",
-        { classes: "small" },
-        "seen ",
-        age(domain.at),
-        " on ",
-        h("a", { href: to("hosts", domain.host) }, domain.host),
-      ),
-    );
+    for (const link of hostLinks) {
+      link.textContent = domain.host;
+      link.setAttribute("href", to("hosts", domain.host));
+    }
+    if (!state.firstChild) {
+      fill(crumb, hostLinks[0]);
+      fill(state, condition, h("span", { classes: "small" }, "seen ", seen, " on ", hostLinks[1]));
+    }
+    fill(condition, badge(domain.state));
+    fill(seen, age(domain.at));
     key.update([
       { name: "Assigned", value: memory(domain.assigned) },
       { name: "Resident", value: memory(domain.resident), title: "host memory behind it now" },
