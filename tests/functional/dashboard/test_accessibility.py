@@ -100,3 +100,40 @@ def test_the_switch_overrules_the_system_and_is_remembered(page: Page) -> None:
     assert dark != light
     page.reload()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
+
+
+def test_what_is_chosen_is_seen_in_the_colours_of_the_system(page: Page) -> None:
+    page.emulate_media(forced_colors="active")
+    chart = page.get_by_role("group", name="Memory of the fleet")
+    expect(chart.locator("canvas")).to_be_visible()
+    looks = """(all) => all.map((one) => {
+        const { backgroundColor, color } = getComputedStyle(one);
+        return backgroundColor + " " + color;
+    })"""
+    for pressed, others in (
+        (".switch [aria-pressed=true]", ".switch [aria-pressed=false]"),
+        (".top nav [aria-current]", ".top nav a:not([aria-current])"),
+    ):
+        chosen = set(page.locator(pressed).evaluate_all(looks))
+        rest = set(page.locator(others).evaluate_all(looks))
+        assert chosen, pressed
+        assert rest, others
+        assert not chosen & rest, pressed
+
+
+def test_the_lines_of_a_chart_have_their_colours_in_those_of_the_system(page: Page) -> None:
+    chart = page.locator(".chart").filter(has=page.get_by_role("group", name="Memory of the fleet"))
+    expect(chart.locator("canvas")).to_be_visible()
+    shown = """async () => {
+        const { colour } = await import(new URL("lib/theme.js", document.baseURI));
+        const signs = [...document.querySelectorAll(".chart .line-sign")];
+        return [
+            signs.map((one) => getComputedStyle(one).borderTopColor),
+            ["--used", "--reported", "--unreported"].map(colour),
+        ];
+    }"""
+    signs, drawn = page.evaluate(shown)
+    assert len(set(signs)) > 2
+    assert len(set(drawn)) == 3
+    page.emulate_media(forced_colors="active")
+    assert page.evaluate(shown) == [signs, drawn]

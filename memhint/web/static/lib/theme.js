@@ -25,7 +25,10 @@ export function setUpTheme(select) {
 let probe = null;
 /** The colour that a custom property such as "--line" has now. */
 export function colour(name) {
-  probe ??= document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
+  if (!probe) {
+    probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
+    probe.style.forcedColorAdjust = "none"; // else all are one where the system sets the colours
+  }
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
 }
