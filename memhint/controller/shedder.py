@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from memhint.objects.ladder import Rung
@@ -130,19 +129,19 @@ class Shedder:
             LOG.warning("%s: %s is not moved: %s", host.name, server, error)
             return False
 
-    def _order(self, report: Report, named: str) -> Iterator[str]:
+    def _order(self, report: Report, named: str) -> list[str]:
         """The VM that is named, then the others as a host names them; those last that Nova has refused to move."""
         others = in_order((one.observation, one.policy) for one in report.domains if not one.careful)
         known = dict.fromkeys([named, *filter(None, map(canonical, others))])
-        return iter(sorted(known, key=lambda one: self._refusals.get(one, 0.0)))
+        return sorted(known, key=lambda one: self._refusals.get(one, 0.0))
 
-    def _first_of(self, host: str, provider: str | None, named: str, servers: Iterator[str]) -> bool:
+    def _first_of(self, host: str, provider: str | None, named: str, servers: Sequence[str]) -> bool:
         """Have the first one moved that Nova can move.
 
         A host can say anything, of itself too: what it may have moved is what Nova runs on its own compute.
         """
         compute: str | None = None
-        for server in islice(servers, LOOKED_AT):
+        for server in servers[:LOOKED_AT]:
             try:
                 placed = self._nova.placed(server)
             except NotThere:

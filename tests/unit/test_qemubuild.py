@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.unit.programs import ROOT, load
+
 
 @pytest.fixture(scope="module")
 def qemubuild() -> ModuleType:
-    path = Path(__file__).parents[2] / "qemu" / "qemubuild.py"
-    spec = importlib.util.spec_from_file_location("qemubuild", path)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    return load(ROOT / "qemu" / "qemubuild.py")
 
 
 def _program(path: Path, body: str) -> None:

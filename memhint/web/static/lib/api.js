@@ -76,15 +76,20 @@ export async function get(path, query, signal) {
   return (await call("GET", path, { query, signal })).data;
 }
 
+/** What to do where nobody knows what became of a request: of one that only asks, `asked`. */
+function next(method, asked) {
+  return method === "GET"
+    ? asked
+    : "What was to be changed may have been changed all the same: look before you try again.";
+}
+
 export function unreachable(method = "GET") {
   return new ApiError(
     0,
     "network",
     "The API does not answer",
     "Check that `memhint api` runs and that this machine reaches it. " +
-      (method === "GET"
-        ? "The dashboard tries again by itself."
-        : "What was to be changed may have been changed all the same: look before you try again."),
+      next(method, "The dashboard tries again by itself."),
   );
 }
 
@@ -109,9 +114,7 @@ export function notTheApi(method = "GET") {
     "other",
     "What answered is not the API",
     "Something between this browser and the API answered in its place, such as a proxy that wants a sign-in. " +
-      (method === "GET"
-        ? "Load this page again."
-        : "What was to be changed may have been changed all the same: look before you try again."),
+      next(method, "Load this page again."),
   );
 }
 
